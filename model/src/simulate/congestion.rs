@@ -197,4 +197,53 @@ mod tests {
         assert_eq!(window.slow_start(4), 0);
         assert_eq!((window.slow_start(4), window.segments), (3, 15));
     }
+
+    /// `tcp_cong_avoid_ai`.
+    #[test]
+    fn a_window_grows_by_a_segment_for_each_so_many_acknowledged() {
+        let grown = |count, per, acked| {
+            let mut window = Window { segments: 20, threshold: 10, count };
+            window.grow(per, acked);
+            (window.segments, window.count)
+        };
+        assert_eq!(
+            [grown(0, 10, 9), grown(0, 10, 10), grown(0, 10, 25), grown(5, 10, 4)],
+            [(20, 9), (21, 0), (22, 5), (20, 9)]
+        );
+        // A count of a larger `per` gives one segment, whatever it is.
+        assert_eq!([grown(10, 10, 1), grown(35, 10, 3)], [(21, 1), (21, 3)]);
+    }
+
+    #[test]
+    fn what_slow_start_leaves_over_counts_as_avoidance() {
+        let mut window = Window { segments: 10, threshold: 12, count: 0 };
+        Algorithm::Reno.delivered(&mut window, 5, 1, 0);
+        assert_eq!((window.segments, window.count, window.in_slow_start()), (12, 3, false));
+        let mut window = Window { segments: 10, threshold: 12, count: 0 };
+        Algorithm::Reno.delivered(&mut window, 2, 1, 0);
+        assert_eq!((window.segments, window.count), (12, 0));
+        assert!(Window { segments: 11, ..window }.in_slow_start());
+    }
+
+    #[test]
+    fn a_timeout_makes_cubic_forget_its_maximum() {
+        let window = Window { segments: 100, threshold: NO_THRESHOLD, count: 0 };
+        let mut cubic = Algorithm::Cubic(Cubic::default());
+        cubic.after_loss(&window);
+        cubic.timed_out();
+        // A smaller window is the maximum now: with the older one it would be (1024 + 717)/2048 of it.
+        cubic.after_loss(&Window { segments: 50, ..window });
+        let Algorithm::Cubic(cubic) = cubic else { panic!("cubic") };
+        assert!(format!("{cubic:?}").contains("last_maximum: 50"), "{cubic:?}");
+    }
+
+    #[test]
+    fn bbr_chooses_its_own_bursts_and_keeps_the_threshold_at_a_loss() {
+        let mut bbr = Algorithm::new(CongestionControl::Bbr, &mut fastrand::Rng::with_seed(0));
+        let window = Window { segments: 100, threshold: 77, count: 0 };
+        assert_eq!((bbr.is_bbr(), bbr.least_burst(), bbr.after_loss(&window)), (true, 1, 77));
+        assert!(bbr.bbr().is_some());
+        let mut reno = Algorithm::Reno;
+        assert_eq!((reno.is_bbr(), reno.least_burst(), reno.bbr().is_none()), (false, 2, true));
+    }
 }

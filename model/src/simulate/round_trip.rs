@@ -100,4 +100,38 @@ mod tests {
         assert_eq!(RoundTrip::new(400_000).timeout(), 1_200_000);
         assert_eq!(RoundTrip::new(10_000).timeout(), 210_000);
     }
+
+    /// `tcp_rtt_estimator` by hand: eighths of the time, quarters of the deviation, and the largest deviation of a round.
+    #[test]
+    fn each_sample_moves_the_estimate_by_its_parts() {
+        let mut round_trip = RoundTrip::new(80_000);
+        let mut sample = |measured, una, next| {
+            round_trip.sample(measured, una, next);
+            (round_trip.smoothed8, round_trip.deviation4, round_trip.largest, round_trip.variance)
+        };
+        assert_eq!(sample(100_000, 1, 5), (660_000, 140_000, 200_000, 200_000));
+        // Less than before, by less than the deviation, and by more: an eighth of that.
+        assert_eq!(sample(50_000, 2, 6), (627_500, 137_500, 200_000, 200_000));
+        assert_eq!(sample(10_000, 5, 7), (559_063, 141_757, 200_000, 200_000));
+        // Much more: it counts at once, and goes a quarter of the way back at the end of the next round.
+        assert_eq!(sample(400_000, 6, 12), (889_181, 436_436, 200_000, 436_436));
+        assert_eq!(sample(111_147, 12, 20), (889_181, 327_327, 327_327, 436_436));
+        assert_eq!(sample(111_147, 13, 20), (889_181, 245_496, 200_000, 409_159));
+        assert_eq!(round_trip.timeout(), 111_147 + 409_159);
+        round_trip.sample(-9_999_999, 14, 20);
+        assert_eq!(round_trip.smoothed8, 1);
+    }
+
+    #[test]
+    fn a_timeout_is_two_minutes_at_most_and_the_shortest_is_kept() {
+        assert_eq!(RoundTrip::new(100_000_000).timeout(), 120_000_000);
+        let mut round_trip = RoundTrip::new(0);
+        assert_eq!((round_trip.shortest, round_trip.smoothed()), (1, 1));
+        round_trip = RoundTrip::new(50_000);
+        let shortest = [60_000, 40_000, 45_000].map(|measured| {
+            round_trip.note_shortest(measured);
+            round_trip.shortest
+        });
+        assert_eq!(shortest, [50_000, 40_000, 40_000]);
+    }
 }

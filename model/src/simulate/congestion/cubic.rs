@@ -164,4 +164,60 @@ mod tests {
         cubic.be_friendly(20);
         assert_eq!((cubic.per, cubic.reno_window, cubic.acked), (20 / 3, 23, 1));
     }
+
+    #[test]
+    fn the_curve_is_looked_at_once_a_jiffy_and_for_a_new_window_or_after_28_ms() {
+        let seen = |window, jiffy, epoch| {
+            let mut cubic = Cubic {
+                per: 50,
+                last_window: 100,
+                last_time: 1_000,
+                epoch,
+                origin: 100,
+                last_maximum: 100,
+                ..Cubic::default()
+            };
+            (cubic.segments_for_one(window, 3, jiffy, 0), cubic.last_time, cubic.epoch)
+        };
+        let at = Some(900);
+        // 7 jiffies of 4 ms later nothing is new; after 8 the curve is at 0.432 s: 0.4 · 0.08 is less than a segment.
+        assert_eq!(seen(100, 1_007, at), (50, 1_000, at));
+        assert_eq!(seen(100, 1_008, at), (10_000, 1_008, at));
+        assert_eq!(seen(101, 1_007, at), (10_100, 1_007, at));
+        assert_eq!(seen(101, 1_000, at), (50, 1_000, at), "of the same jiffy");
+        assert_eq!(seen(101, 1_000, None), (10_100, 1_000, Some(1_000)));
+    }
+
+    #[test]
+    fn an_epoch_begins_below_the_maximum_or_at_it() {
+        let begun = |last_maximum| {
+            let mut cubic = Cubic { last_maximum, acked: 99, ..Cubic::default() };
+            assert_eq!(cubic.begin(700, 3, 50), 50);
+            assert_eq!((cubic.epoch, cubic.acked, cubic.reno_window), (Some(50), 3, 700));
+            (cubic.plateau, cubic.origin)
+        };
+        // K = ∛(300/(410/1024)) s = 9.082 s, in 1/1024 s.
+        assert_eq!([begun(1_000), begun(700), begun(600)], [(9_300, 1_000), (0, 700), (0, 700)]);
+    }
+
+    #[test]
+    fn without_a_known_maximum_it_grows_by_a_twentieth_at_least() {
+        let per = |last_maximum| {
+            let mut cubic = Cubic { last_maximum, origin: 100, ..Cubic::default() };
+            cubic.follow(100, 0, 0);
+            cubic.per
+        };
+        assert_eq!([per(0), per(1)], [20, 10_000]);
+        // Never more than one segment for two.
+        let mut cubic = Cubic::default();
+        assert_eq!(cubic.segments_for_one(10, 1, 9, 60_000_000), 2);
+    }
+
+    #[test]
+    fn a_loss_at_the_maximum_keeps_it() {
+        let mut cubic = Cubic { epoch: Some(9), ..Cubic::default() };
+        assert_eq!([cubic.after_loss(1_000), cubic.last_maximum], [700, 1_000]);
+        assert_eq!([cubic.after_loss(1_000), cubic.last_maximum], [700, 1_000]);
+        assert_eq!([cubic.after_loss(2), cubic.epoch.is_some().into()], [2, 0]);
+    }
 }

@@ -72,4 +72,34 @@ mod tests {
         filter.add(10, 40, 7);
         assert_eq!(filter.get(), 7);
     }
+
+    fn of(entries: [(u32, u64); 3]) -> WindowedMax {
+        WindowedMax { best: entries.map(|(at, value)| WindowEntry { at, value }) }
+    }
+
+    /// lib/win_minmax.c by hand, with a window of 8.
+    #[test]
+    fn three_samples_stand_for_the_window() {
+        let added = |before, at, value| {
+            let mut filter = of(before);
+            filter.add(8, at, value);
+            filter.best.map(|entry| (entry.at, entry.value))
+        };
+        let before = [(1, 90), (3, 50), (5, 20)];
+        assert_eq!(added(before, 6, 90), [(6, 90); 3], "as large");
+        assert_eq!(added(before, 13, 10), [(5, 20), (13, 10), (13, 10)], "the newest has not left");
+        assert_eq!(added(before, 14, 10), [(14, 10); 3], "all have left");
+        assert_eq!(added(before, 6, 50), [(1, 90), (6, 50), (6, 50)]);
+        assert_eq!(added(before, 6, 20), [(1, 90), (3, 50), (6, 20)]);
+        assert_eq!(added(before, 6, 19), before);
+        // What has left the window goes.
+        assert_eq!(added(before, 9, 19), before, "it is 8 old");
+        assert_eq!(added(before, 10, 19), [(3, 50), (5, 20), (10, 19)]);
+        assert_eq!(added(before, 12, 19), [(5, 20), (12, 19), (12, 19)]);
+        // After a quarter of the window the second, after half of it the third has a place of its own.
+        let same = [(1, 90), (1, 90), (1, 90)];
+        assert_eq!([added(same, 3, 10), added(same, 4, 10)], [same, [(1, 90), (4, 10), (4, 10)]]);
+        let two = [(1, 90), (4, 50), (4, 50)];
+        assert_eq!([added(two, 5, 10), added(two, 6, 10)], [two, [(1, 90), (4, 50), (6, 10)]]);
+    }
 }

@@ -2,12 +2,12 @@ use super::super::congestion::CongestionControl;
 use super::super::packet::{Ack, Block, MILLISECOND, SECOND};
 use super::*;
 
-fn sender(which: CongestionControl) -> Sender {
+pub(super) fn sender(which: CongestionControl) -> Sender {
     made(which, 50 * MILLISECOND, u32::MAX, false)
 }
 
 /// A sender that never runs out of data.
-fn made(which: CongestionControl, round_trip: Time, most: u32, paced: bool) -> Sender {
+pub(super) fn made(which: CongestionControl, round_trip: Time, most: u32, paced: bool) -> Sender {
     let algorithm = Algorithm::new(which, &mut fastrand::Rng::with_seed(0));
     let mut sender = Sender::new(Jiffies::default(), algorithm, most, paced);
     sender.connected(0, round_trip);
@@ -15,18 +15,18 @@ fn made(which: CongestionControl, round_trip: Time, most: u32, paced: bool) -> S
     sender
 }
 
-fn numbers(sender: &mut Sender) -> Vec<u32> {
+pub(super) fn numbers(sender: &mut Sender) -> Vec<u32> {
     sender.outgoing().map(|data| data.number).collect()
 }
 
-fn acknowledge(sender: &mut Sender, now: Time, next: u32, blocks: &[(u32, u32)]) -> Vec<u32> {
+pub(super) fn acknowledge(sender: &mut Sender, now: Time, next: u32, blocks: &[(u32, u32)]) -> Vec<u32> {
     let blocks: Vec<Block> = blocks.iter().map(|(from, to)| Block { from: *from, to: *to }).collect();
     sender.acknowledged(now, &Ack::new(next, stamp(now) - 50, None, &blocks));
     numbers(sender)
 }
 
 /// A sender in congestion avoidance with a window of 20 segments, all under way.
-fn steady(which: CongestionControl) -> (Sender, Time) {
+pub(super) fn steady(which: CongestionControl) -> (Sender, Time) {
     let mut sender = sender(which);
     sender.window.threshold = 20;
     sender.start(100 * MILLISECOND);
@@ -185,4 +185,62 @@ fn without_more_data_the_last_segment_probes_for_a_loss() {
     sender.offer(9);
     sender.stop();
     assert!(acknowledge(&mut sender, due + 50 * MILLISECOND, 3, &[]).is_empty());
+}
+
+/// Segments that have never been sent again, sent at these milliseconds.
+pub(super) fn under_way(sent_ms: &[u64]) -> Sender {
+    let mut sender = sender(CongestionControl::Reno);
+    for at in sent_ms {
+        sender.send_new(at * MILLISECOND, false);
+    }
+    sender.outgoing();
+    (sender.timer, sender.undo) = (None, Undo::default());
+    sender
+}
+
+#[test]
+fn pacing_allows_1_2_windows_for_each_round_trip_and_two_in_slow_start() {
+    // 20 segments of 1,448 bytes each 50 ms are 579,200 B/s.
+    for (segments, threshold, rate) in [(20, 40, 695_040), (20, 42, 1_158_400), (10, 20, 347_520)] {
+        let mut sender = sender(CongestionControl::Reno);
+        (sender.window.segments, sender.window.threshold) = (segments, threshold);
+        sender.update_pacing_rate();
+        assert_eq!(sender.pacing.rate, rate);
+    }
+    let mut sender = under_way(&[0; 15]);
+    (sender.window.segments, sender.window.threshold) = (10, 10);
+    sender.update_pacing_rate();
+    assert_eq!(sender.pacing.rate, 15 * 1_448 * 20 * 12 / 10, "as many as are under way");
+}
+
+#[test]
+fn what_is_under_way_is_what_was_sent_less_what_arrived_or_was_lost() {
+    let mut sender = under_way(&[0; 6]);
+    assert_eq!(sender.in_flight(), 6);
+    sender.mark_lost(2);
+    sender.mark_lost(2);
+    assert_eq!((sender.in_flight(), sender.lost, sender.lost_ever, sender.hint), (5, 1, 1, 0));
+    sender.hint = 4;
+    sender.send_again(10 * MILLISECOND, 2);
+    assert_eq!((sender.in_flight(), sender.again), (6, 1));
+    // The copy is lost too: that counts once more.
+    sender.mark_lost(2);
+    assert_eq!(
+        (sender.in_flight(), sender.lost, sender.lost_ever, sender.again, sender.hint),
+        (5, 1, 2, 0, 2)
+    );
+}
+
+#[test]
+fn an_application_that_has_sent_all_is_the_limit() {
+    let limited = |offered: u32, window, lost, again| {
+        let mut sender = Sender { delivered: 11, ..under_way(&[0; 6]) };
+        (sender.offered, sender.window.segments, sender.lost, sender.again) = (offered, window, lost, again);
+        sender.delivery.app_limited = 0;
+        sender.offer(1);
+        sender.delivery.app_limited
+    };
+    assert_eq!(limited(6, 7, 0, 0), 17);
+    assert_eq!([limited(7, 7, 0, 0), limited(6, 6, 0, 0), limited(6, 7, 1, 0)], [0, 0, 0]);
+    assert_eq!(limited(6, 7, 1, 1), 17);
 }

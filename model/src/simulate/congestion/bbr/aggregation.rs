@@ -89,4 +89,42 @@ mod tests {
         }
         assert!(aggregation.allowance(rate) <= 2, "{}", aggregation.allowance(rate));
     }
+
+    /// 1,000 segments a second, since 1 s so many; 100 ms and what the integers lose later come ten more.
+    fn sampled(before: Aggregation, new_round: bool, window: u32) -> ([u32; 2], usize, u32, u64, u32) {
+        let mut aggregation = Aggregation { since: 1_000_000, ..before };
+        let report = super::super::Report { acked: 10, delivered_at: 1_100_002, ..report() };
+        aggregation.sample(&report, new_round, bandwidth(1_000, 1_000_000), window);
+        let Aggregation { extra, turn, rounds, since, acked } = aggregation;
+        (extra, turn, rounds, since, acked)
+    }
+
+    #[test]
+    fn what_comes_beyond_the_rate_is_counted_since_it_began() {
+        let of = |acked| Aggregation { acked, extra: [5, 9], ..Aggregation::default() };
+        assert_eq!(sampled(of(110), false, 999), ([20, 9], 0, 0, 1_000_000, 120));
+        assert_eq!(sampled(of(110), false, 12), ([12, 9], 0, 0, 1_000_000, 120), "a window at most");
+        // No more than the rate: a new beginning.
+        assert_eq!(sampled(of(100), false, 999), ([10, 9], 0, 0, 1_100_002, 10));
+        assert_eq!(sampled(of(101), false, 999), ([11, 9], 0, 0, 1_000_000, 111));
+        assert_eq!(sampled(of((1 << 20) - 10), false, 999), ([10, 9], 0, 0, 1_100_002, 10));
+        assert_eq!(sampled(of((1 << 20) - 11), false, 999).4, (1 << 20) - 1);
+    }
+
+    #[test]
+    fn two_counts_take_turns_of_five_rounds() {
+        let of = |rounds, turn| Aggregation {
+            rounds,
+            turn,
+            acked: 110,
+            extra: [50, 60],
+            ..Aggregation::default()
+        };
+        assert_eq!(sampled(of(3, 0), true, 999), ([50, 60], 0, 4, 1_000_000, 120));
+        assert_eq!(sampled(of(4, 0), true, 999), ([50, 20], 1, 0, 1_000_000, 120));
+        assert_eq!(sampled(of(4, 1), true, 999), ([20, 60], 0, 0, 1_000_000, 120));
+        let mut none = of(4, 0);
+        none.sample(&report(), true, 9, 9);
+        assert_eq!(none.rounds, 4, "nothing arrived");
+    }
 }
