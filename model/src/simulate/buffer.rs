@@ -135,4 +135,17 @@ mod tests {
             due = buffer.pop(expected).expect("a frame").1;
         }
     }
+
+    #[test]
+    fn what_a_link_has_not_finished_delays_the_next_frame() {
+        // A wire: the first frame leaves at 1 ms, and one that comes at 1.5 ms a millisecond after it came. A bucket saves at most its burst.
+        for (burst, expected) in [(0.0, 2_500_000), (250.0, 2_250_000), (5_000.0, 2_000_000)] {
+            let mut buffer = Buffer::new(1e6, burst, BufferSize::Packets(10));
+            buffer.sent_until = MILLISECOND;
+            assert_eq!(buffer.push(1_500_000, frame(0, 1_000)), Some(expected), "{burst}");
+        }
+        let mut buffer = Buffer::new(1e6, 0.0, BufferSize::Packets(10));
+        (0..3).for_each(|number| _ = buffer.push(0, frame(number, 500)));
+        assert!((buffer.wait_seconds() - 1.5e-3).abs() < 1e-12);
+    }
 }

@@ -46,3 +46,24 @@ impl Jiffies {
         self.moment(self.jiffy(now) + self.of_duration(duration))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_counts_jiffies_of_4_ms_from_a_moment_of_its_own() {
+        let clock = Jiffies { offset: MILLISECOND };
+        assert_eq!([0, 3 * MILLISECOND - 1, 3 * MILLISECOND].map(|now| clock.jiffy(now)), [0, 0, 1]);
+        assert_eq!([0, 1, 2].map(|jiffy| clock.moment(jiffy)), [0, 3 * MILLISECOND, 7 * MILLISECOND]);
+        assert_eq!([0, 1, JIFFY, JIFFY + 1].map(|time| clock.of_duration(time)), [0, 1, 1, 2]);
+        assert_eq!((clock.of_millis(40), clock.duration(2)), (10, 8 * MILLISECOND));
+        // From the middle of a jiffy: at the end of the next one.
+        assert_eq!(clock.deadline(5 * MILLISECOND, JIFFY), 7 * MILLISECOND);
+        let mut random = fastrand::Rng::with_seed(1);
+        let offsets: Vec<Time> = (0..100).map(|_| Jiffies::at(&mut random).offset).collect();
+        assert!(
+            offsets.iter().all(|offset| *offset < JIFFY) && offsets.iter().any(|offset| *offset > JIFFY / 2)
+        );
+    }
+}

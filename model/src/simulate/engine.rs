@@ -360,3 +360,15 @@ fn put<W: Watch>(
     watch.reached(now, direction, &packet, is_taken);
     due
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_on_a_path_stay_in_order() {
+        let mut path = Path::new(10);
+        assert_eq!([path.push(5, 'a'), path.push(3, 'b'), path.push(6, 'c')], [15, 15, 16]);
+        assert_eq!(path.under_way, ['a', 'b', 'c']);
+    }
+}

@@ -263,4 +263,112 @@ mod tests {
         // RFC 7323, section 4.3: the one that filled the hole, not the later one behind it.
         assert_eq!(ack.echo, 8_000);
     }
+
+    /// With a round trip of 20 ms and a timeout of 220 ms, in jiffies of 4 ms. A segment comes so many after the one before.
+    #[test]
+    fn the_delay_follows_the_pauses_between_segments() {
+        let estimated = |delay, pause: u64| {
+            let mut receiver = Receiver { delay, last_arrival: 1_000, ..receiver() };
+            receiver.estimate_delay(1_000 + pause);
+            assert_eq!(receiver.last_arrival, 1_000 + pause);
+            (receiver.delay, receiver.quick)
+        };
+        assert_eq!(estimated(0, 99), (10, 16), "the first");
+        assert_eq!([estimated(40, 5), estimated(41, 0)], [(25, 0), (25, 0)]);
+        assert_eq!([estimated(40, 6), estimated(40, 39)], [(26, 0), (55, 0)]);
+        assert_eq!([estimated(40, 40), estimated(40, 55), estimated(40, 56)], [(40, 0), (40, 0), (40, 16)]);
+        assert_eq!(estimated(100, 30), (55, 0), "the timeout at most");
+        let mut receiver = Receiver { delay: 40, quick: 20, ..receiver() };
+        receiver.estimate_delay(1_000);
+        assert_eq!(receiver.quick, 20);
+    }
+
+    #[test]
+    fn a_delayed_acknowledgement_is_due_within_a_round_trip_and_200_ms() {
+        let due = |round_trip, delay, due| {
+            let mut receiver = Receiver { round_trip, delay, due, next: 5, ..receiver() };
+            let ack = receiver.delay(1_000).map(|ack| ack.next);
+            (ack, receiver.due)
+        };
+        assert_eq!(
+            [due(5, 10, None), due(5, 40, None), due(5, 9, None)],
+            [(None, Some(1_010)), (None, Some(1_010)), (None, Some(1_009))]
+        );
+        assert_eq!([due(30, 40, None), due(30, 20, None)], [(None, Some(1_030)), (None, Some(1_020))]);
+        assert_eq!([due(100, 90, None), due(900, 900, None)], [(None, Some(1_050)), (None, Some(1_050))]);
+        // One that is due within a quarter of it goes out now; the earlier one stays.
+        assert_eq!(
+            [due(100, 40, Some(1_010)), due(100, 40, Some(1_011)), due(100, 40, Some(1_050))],
+            [(Some(5), None), (None, Some(1_011)), (None, Some(1_040))]
+        );
+    }
+
+    #[test]
+    fn a_delayed_acknowledgement_that_was_needed_makes_the_next_wait_longer() {
+        let expired = |delay, jiffy: u64| {
+            let mut receiver = Receiver { delay, due: Some(1_000), ..receiver() };
+            let ack = receiver.expire(jiffy * 4 * MILLISECOND).is_some();
+            (ack, receiver.delay, receiver.due)
+        };
+        assert_eq!(
+            [expired(10, 999), expired(10, 1_000), expired(30, 1_001)],
+            [(false, 10, Some(1_000)), (true, 20, None), (true, 55, None)]
+        );
+        assert_eq!(receiver().expire(MILLISECOND), None);
+    }
+
+    #[test]
+    fn the_last_of_the_quick_acknowledgements_begins_with_the_shortest_delay() {
+        for (quick, left, delay) in [(2, 1, 40), (1, 0, 10), (0, 0, 40)] {
+            let mut receiver = Receiver { quick, delay: 40, next: 7, due: Some(5), ..receiver() };
+            receiver.acknowledge(None);
+            assert_eq!(
+                (receiver.quick, receiver.delay, receiver.acked, receiver.due),
+                (left, delay, 7, None)
+            );
+        }
+    }
+
+    #[test]
+    fn what_has_arrived_before_brings_back_quick_acknowledgements() {
+        let (mut receiver, next, now) = settled();
+        receiver.arrive(now, data(next + 2));
+        receiver.delay = 40;
+        // In order, and behind a hole. The duplicate's acknowledgement is the first of sixteen.
+        for number in [next - 1, next + 2] {
+            receiver.quick = 0;
+            let (ack, fresh) = receiver.arrive(now, data(number));
+            assert_eq!((ack.map(|ack| (ack.next, ack.twice)), fresh), (Some((next, Some(number))), false));
+            assert_eq!((receiver.quick, receiver.delay), (15, 10));
+        }
+    }
+
+    #[test]
+    fn islands_grow_at_both_ends_and_meet() {
+        let kept = |islands: &[(u32, u32)], number| {
+            let block = |(from, to): &(u32, u32)| Block { from: *from, to: *to };
+            let mut receiver = Receiver { islands: islands.iter().map(block).collect(), ..receiver() };
+            receiver.keep(number);
+            let islands: Vec<(u32, u32)> = receiver.islands.iter().map(|it| (it.from, it.to)).collect();
+            islands
+        };
+        assert_eq!(kept(&[(5, 7)], 2), [(2, 3), (5, 7)]);
+        assert_eq!([kept(&[(5, 7)], 4), kept(&[(5, 7)], 7)], [[(4, 7)], [(5, 8)]]);
+        assert_eq!([kept(&[(5, 7)], 3), kept(&[(5, 7)], 8)], [[(3, 4), (5, 7)], [(5, 7), (8, 9)]]);
+        assert_eq!(kept(&[(1, 3), (5, 7), (8, 9)], 7), [(1, 3), (5, 9)]);
+        let receiver = Receiver { islands: vec![Block { from: 5, to: 7 }], ..receiver() };
+        assert_eq!([4, 5, 6, 7].map(|number| receiver.has_island(number)), [false, true, true, false]);
+    }
+
+    #[test]
+    fn four_islands_are_remembered() {
+        let (mut receiver, next, now) = settled();
+        (1..=6).for_each(|island| _ = receiver.arrive(now, data(next + 2 * island)));
+        let reported: Vec<u32> = receiver.reported.iter().map(|it| it.from - next).collect();
+        assert_eq!(reported, [12, 10, 8, 6]);
+        // What is acknowledged is reported no more.
+        (0..=6).for_each(|number| _ = receiver.arrive(now, data(next + number)));
+        let reported: Vec<u32> = receiver.reported.iter().map(|it| it.from - next).collect();
+        assert_eq!(reported, [12, 10, 8]);
+    }
 }

@@ -153,4 +153,77 @@ mod tests {
         assert!(drops(&mut cobalt, 2_200, 6_000, MS).is_empty());
         assert_eq!(cobalt.count, 0);
     }
+
+    /// `cobalt_should_drop` by hand, with an interval of 100 ms: what it says, the count, the next drop in µs, and whether it drops from now on.
+    fn told(before: Cobalt, now: Time, sojourn: Time) -> (bool, u32, Time, bool) {
+        let mut cobalt = before;
+        let drops = cobalt.should_drop(&parameters(), now, sojourn);
+        (drops, cobalt.count, cobalt.drop_next / 1_000, cobalt.dropping)
+    }
+
+    fn state(count: u32, drop_next_ms: Time, dropping: bool) -> Cobalt {
+        Cobalt {
+            count,
+            inverse_root: 1.0 / f64::from(count.max(1)).sqrt(),
+            drop_next: drop_next_ms * MS,
+            dropping,
+        }
+    }
+
+    #[test]
+    fn a_queue_over_the_target_is_given_an_interval() {
+        assert_eq!(told(state(0, 0, false), 1_000 * MS, 2 * MS), (false, 0, 1_100_000, false));
+        assert_eq!(told(state(0, 1_100, false), 1_050 * MS, 20 * MS), (false, 1, 1_150_000, true));
+        assert_eq!(told(state(0, 1_050, false), 1_050 * MS, 20 * MS), (false, 1, 1_150_000, true));
+        assert_eq!(
+            told(state(0, 1_049, false), 1_050 * MS, 20 * MS),
+            (false, 1, 1_050_000, true),
+            "it is overdue"
+        );
+        // More than the target, and more than four frames.
+        assert!(
+            !told(state(0, 0, false), 1_000 * MS, 5 * MS).3
+                && told(state(0, 0, false), 1_000 * MS, 5 * MS + 1).3
+        );
+    }
+
+    #[test]
+    fn what_is_due_is_dropped_and_the_next_is_due_sooner() {
+        assert_eq!(told(state(1, 1_000, true), 1_000 * MS, 20 * MS), (true, 2, 1_070_710, true));
+        assert_eq!(told(state(1, 1_000, true), 1_000 * MS - 1, 20 * MS), (false, 1, 1_000_000, true));
+        assert_eq!(
+            told(state(1, 900, true), 1_000 * MS, 20 * MS),
+            (true, 2, 970_710, true),
+            "the next is overdue"
+        );
+        assert_eq!(told(state(3, 1_000, true), 1_000 * MS, 20 * MS), (true, 4, 1_050_000, true));
+        assert_eq!(told(Cobalt { count: u32::MAX, ..state(1, 0, true) }, MS, 20 * MS).1, u32::MAX);
+        // A queue that comes back over the target: an interval by what it was, and what was due is dropped.
+        assert_eq!(told(state(4, 1_000, false), 1_000 * MS, 20 * MS), (true, 5, 1_094_721, true));
+    }
+
+    #[test]
+    fn below_the_target_the_count_falls_at_each_moment_that_was_due() {
+        assert_eq!(told(state(3, 1_000, true), 1_000 * MS, 2 * MS), (false, 2, 1_070_710, false));
+        assert_eq!(told(state(3, 1_000, false), 1_100 * MS, 2 * MS), (false, 1, 1_170_710, false));
+        assert_eq!(told(state(3, 1_000, false), 1_200 * MS, 2 * MS), (false, 0, 1_300_000, false));
+        assert_eq!(told(state(3, 1_001, false), 1_000 * MS, 2 * MS), (false, 3, 1_001_000, false));
+    }
+
+    #[test]
+    fn an_empty_queue_lowers_the_count_once_if_that_is_due() {
+        let emptied = |before: Cobalt, now| {
+            let mut cobalt = before;
+            cobalt.queue_empty(&parameters(), now * MS);
+            (cobalt.count, cobalt.drop_next / MS, cobalt.dropping)
+        };
+        assert_eq!(
+            [emptied(state(2, 1_000, true), 999), emptied(state(2, 1_000, true), 1_000)],
+            [(2, 1_000, false), (1, 1_100, false)]
+        );
+        assert_eq!(
+            [emptied(state(2, 1_000, true), 1_500), emptied(state(0, 1_000, true), 1_500)],
+            [(1, 1_100, false), (0, 1_000, false)]
+        );
+    }
 }

@@ -143,3 +143,89 @@ fn codel_drops_at_the_head() {
     assert_eq!(left.last(), Some(&1_999));
     assert!(left.is_sorted());
 }
+
+#[test]
+fn the_rate_gives_quantum_target_and_interval() {
+    let of = |rate| {
+        let queue = CakeQueue::new(rate, [7].into_iter(), 1);
+        (queue.quantum, queue.parameters.target, queue.parameters.interval)
+    };
+    assert_eq!(of(1e6), (300, 5 * MS, 100 * MS));
+    assert_eq!(of(4_096_000.0), (1_000, 5 * MS, 100 * MS));
+    assert_eq!(of(1e8), (1_514, 5 * MS, 100 * MS));
+    // 100 kB/s: a frame takes 15.14 ms.
+    assert_eq!(of(1e5), (300, 22_710_000, 117_710_000));
+}
+
+#[test]
+fn flows_of_a_host_share_its_quantum() {
+    let mut queue = CakeQueue::new(RATE, [5, 5, 9].into_iter(), 1);
+    assert_eq!(
+        (queue.hosts.len(), queue.flows[0].host, queue.flows[1].host, queue.flows[2].host),
+        (2, 0, 0, 1)
+    );
+    let mut quanta = |load| {
+        queue.hosts[0] = load;
+        let quanta: Vec<i64> = (0..1_000).map(|_| queue.quantum_of(1)).collect();
+        (quanta.iter().min().copied(), quanta.iter().max().copied())
+    };
+    // Rounded by chance, from 299.995 and a quarter of it.
+    assert_eq!(
+        [quanta(0), quanta(1), quanta(4)],
+        [(Some(299), Some(300)), (Some(299), Some(300)), (Some(74), Some(75))]
+    );
+}
+
+/// Turns of a queue: new, then one of those that take turns; empty, then out.
+#[test]
+fn how_a_queue_changes_its_turn() {
+    let mut queue = queue(1);
+    queue.push(0, data(0, 1_000, 0));
+    assert_eq!(
+        (queue.flows[0].turn, queue.new.len(), queue.old.len(), queue.hosts[0]),
+        (Turn::Sparse, 1, 0, 0)
+    );
+    assert!((299..=300).contains(&queue.flows[0].deficit));
+    queue.push(0, data(0, 1_000, 1));
+    assert_eq!(queue.new.len(), 1, "once");
+    // The first frame uses the quantum up; the queue is paid, and counted with its host from then on.
+    queue.pop(0);
+    assert_eq!((queue.flows[0].turn, queue.flows[0].deficit <= -700), (Turn::Sparse, true));
+    queue.pop(MS);
+    assert_eq!(
+        (queue.flows[0].turn, queue.new.len(), queue.old.len(), queue.hosts[0]),
+        (Turn::Bulk, 0, 1, 1)
+    );
+    // Empty: while its deficit is paid it keeps its place, then it leaves.
+    assert!(queue.pop(2 * MS).is_none());
+    assert_eq!(queue.flows[0].turn, Turn::Bulk, "there was nothing to look for");
+    queue.push(3 * MS, data(0, 50, 2));
+    queue.push(3 * MS, data(0, 50, 3));
+    queue.pop(3 * MS);
+    queue.pop(3 * MS);
+    assert_eq!((queue.frames, queue.bytes), (0, 0));
+}
+
+#[test]
+fn an_empty_queue_that_has_used_up_its_deficit_waits_without_being_counted() {
+    let mut queue = queue(2);
+    queue.push(0, data(0, 1_000, 0));
+    queue.push(0, data(1, 100, 0));
+    queue.pop(0);
+    // Flow 0 is empty and in debt: it waits among the others, and flow 1 is served.
+    assert_eq!(queue.pop(MS).expect("a frame").0.flow, 1);
+    assert_eq!((queue.flows[0].turn, queue.hosts[0], queue.old.len()), (Turn::SparseWait, 0, 1));
+    // With a frame it is one of those that take turns.
+    queue.push(MS, data(0, 100, 1));
+    assert_eq!((queue.flows[0].turn, queue.hosts[0], queue.new.len()), (Turn::Bulk, 1, 1));
+}
+
+#[test]
+fn a_queue_that_leaves_is_not_counted_any_more() {
+    for (turn, hosts) in [(Turn::Bulk, 1), (Turn::Sparse, 2)] {
+        let mut queue = queue(1);
+        (queue.hosts[0], queue.flows[0].turn) = (2, turn);
+        queue.leave(0, 0);
+        assert_eq!((queue.flows[0].turn, queue.hosts[0]), (Turn::None, hosts));
+    }
+}

@@ -130,4 +130,54 @@ mod tests {
         let rate = delivery.sample(draft, 40 * MILLISECOND, 2, 1, 50_000);
         assert_eq!(rate, None);
     }
+
+    #[test]
+    fn the_latest_sent_of_what_arrives_gives_the_sample() {
+        let mut delivery = Delivery { first_sent: 5, at: 7, app_limited: 3 };
+        let sending =
+            |delivered| Sending { first_sent: 1_000, delivered_at: 2_000, delivered, app_limited: false };
+        let mut draft = Draft::default();
+        for (number, sent, delivered) in
+            [(4, 20_000, 1), (5, 20_000, 2), (5, 20_000, 3), (6, 19_000, 4), (1, 21_000, 5)]
+        {
+            delivery.arrived(&mut draft, number, sent, Some(sending(delivered)));
+        }
+        assert_eq!(
+            (draft.prior.map(|prior| prior.delivered), draft.number, draft.sending, delivery.first_sent),
+            (Some(5), 1, 20, 21_000)
+        );
+        let mut draft = Draft::default();
+        delivery.arrived(&mut draft, 4, 30_000, Some(sending(1)));
+        delivery.arrived(&mut draft, 4, 30_000, Some(sending(2)));
+        assert_eq!(draft.prior.map(|prior| prior.delivered), Some(1), "the same is none later");
+        delivery.arrived(&mut draft, 9, 99_000, None);
+        assert_eq!(draft.number, 4);
+    }
+
+    #[test]
+    fn what_the_application_limits_is_marked_until_that_is_delivered() {
+        let mut delivery = Delivery { first_sent: 5, at: 7, app_limited: 10 };
+        let sent = delivery.sent(50, 9, false);
+        assert_eq!((sent.first_sent, sent.delivered_at, sent.delivered, sent.app_limited), (5, 7, 9, true));
+        let sent = delivery.sent(50, 9, true);
+        assert_eq!((sent.first_sent, sent.delivered_at), (50, 50), "nothing was under way");
+        for (delivered, acked, left) in [(10, 0, (10, 50)), (11, 1, (0, 9_000))] {
+            assert_eq!(delivery.sample(Draft::default(), 9_000, delivered, acked, 1), None);
+            assert_eq!((delivery.app_limited, delivery.at), left);
+        }
+        assert!(!delivery.sent(50, 9, false).app_limited);
+    }
+
+    #[test]
+    fn the_longer_of_both_intervals_counts() {
+        let sampled = |sending, delivered_at: Time, shortest| {
+            let prior = Some(Sending { first_sent: 0, delivered_at, delivered: 4, app_limited: true });
+            let rate =
+                Delivery::default().sample(Draft { prior, number: 0, sending }, 90_000, 9, 1, shortest);
+            rate.map(|rate| (rate.delivered, rate.interval, rate.prior_delivered, rate.app_limited))
+        };
+        assert_eq!(sampled(60, 40_000, 60), Some((5, 60, 4, true)));
+        assert_eq!(sampled(40, 30_000, 60), Some((5, 60, 4, true)));
+        assert_eq!([sampled(60, 40_000, 61), sampled(0, 90_000, 0)], [None, None]);
+    }
 }
