@@ -150,4 +150,19 @@ mod tests {
         }
         assert_eq!(Degree::of(Verdict::Swinging, None, None).severity, Severity::Warning);
     }
+
+    #[test]
+    fn what_is_all_lost_and_what_is_nothing() {
+        let lost = |lost, remaining| {
+            let figures = vec![
+                Figure::new("remaining_bytes_per_second", remaining),
+                Figure::new("lost_bytes_per_second", lost),
+            ];
+            lost_ratio(&Evidence { figures, ..lock(0.0) })
+        };
+        assert_eq!(
+            [lost(3.0, 1.0), lost(3.0, 0.0), lost(0.0, 1.0), lost(0.0, 0.0)],
+            [Some(0.75), Some(1.0), Some(0.0), None]
+        );
+    }
 }

@@ -47,3 +47,32 @@ impl Lasting {
         (self.newest.iter().flatten().count() as f64 / WINDOW as f64, needed as f64 / WINDOW as f64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds of which so many are so, then such that are not.
+    fn of(seconds: usize, others: usize) -> Lasting {
+        let mut lasting = Lasting::default();
+        (0..seconds + others).for_each(|at| _ = lasting.push(at as f64, (at < seconds).then_some(at as f64)));
+        lasting
+    }
+
+    #[test]
+    fn shares_are_of_twenty_seconds_and_twelve_begin_it() {
+        // Before it begins, the other bound is told.
+        assert_eq!(
+            [of(5, 0), of(11, 0), of(12, 0)].map(|it| it.shares()),
+            [(0.25, 0.2), (0.55, 0.2), (0.6, 0.6)]
+        );
+        assert_eq!([of(11, 0), of(12, 0)].map(|it| it.since_s()), [None, Some(-1.0)]);
+        assert_eq!([of(0, 0), of(3, 0), of(3, 9)].map(|it| it.mean()), [0.0, 1.0, 1.0]);
+    }
+
+    #[test]
+    fn it_ends_with_fewer_than_four_of_twenty() {
+        // Of twelve, nine have left after 17 others.
+        assert_eq!([of(12, 16), of(12, 17)].map(|it| it.since_s().is_some()), [true, false]);
+    }
+}

@@ -622,6 +622,8 @@ mod tests {
     use super::*;
     use crate::delay::Segment;
 
+    mod by_hand;
+
     const RATE: f64 = 25_000.0;
 
     /// A line whose rate is known, and replies with what their requests waited in our own queue taken off.
