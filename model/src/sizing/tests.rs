@@ -135,3 +135,30 @@ fn bbr_is_predicted_where_runs_with_and_without_jitter_agree_and_only_there() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn packets_wait_as_long_as_full_ones() {
+    let mut asked = with_buffers("50p", Some("50p"));
+    asked.unit = BufferUnit::Packets;
+    let advice = advise(&asked).expect("advice");
+    // 25 · 1,500/24,500 + 50 · 1,500/300,000 s.
+    assert!((advice.max_queue_delay_s - 1.780_612).abs() < 1e-6, "{}", advice.max_queue_delay_s);
+    assert_eq!(advice.downlink_buffer_bytes, 75_000);
+    asked.downlink_buffer = None;
+    // What was recommended is given in whole packets.
+    let advice = advise(&asked).expect("advice");
+    let packets = advice.downlink_buffer_bytes.div_ceil(1_500);
+    assert!(
+        advice.commands.last().is_some_and(|last| last.ends_with(&format!("pfifo limit {packets}"))),
+        "{:?}",
+        advice.commands
+    );
+}
+
+#[test]
+fn an_uplink_buffer_below_a_frame_is_raised_to_one() {
+    let advice = advise(&with_buffers("1500", None)).expect("advice");
+    // γ(k) = 10.63031: (1,500 + 12,000)/10.63031 − 980 is 290 bytes.
+    assert_eq!((advice.uplink_buffer_bytes, advice.explanation.uplink_at_minimum), (1_514, true));
+    assert!(!advise(&with_buffers("30000", None)).expect("advice").explanation.uplink_at_minimum);
+}

@@ -95,3 +95,101 @@ fn the_work_is_bounded() {
         assert!(frames <= MOST_FRAMES * 1.001 && seconds >= LEAST_SECONDS, "{down}: {runs} x {seconds} s");
     }
 }
+
+fn asked_link(input: &AdviceInput, traffic: Transfers) -> SimulatedLink {
+    link(input, &super::super::advise(input).expect("advice"), traffic)
+}
+
+#[test]
+fn the_simulated_link_is_the_one_that_was_asked_for() {
+    let mut asked = input("2400kbit", "196kbit");
+    asked.downlink_buffer = Some(BufferSize::Bytes(30_000));
+    let traffic = Transfers { downloads: 2, uploads: 3, paced: true, ..Transfers::default() };
+    let simulated = asked_link(&asked, traffic);
+    assert_eq!((simulated.rate.down, simulated.rate.up, simulated.cake), (300_000.0, 24_500.0, false));
+    assert_eq!(
+        (simulated.buffer.down, simulated.buffer.up),
+        (BufferSize::Bytes(30_000), BufferSize::Bytes(2_971))
+    );
+    assert_eq!(simulated.burst, PerDirection { up: 1_514.0, down: 1_514.0 });
+    let directions: Vec<Direction> = simulated.flows.iter().map(|flow| flow.direction).collect();
+    assert_eq!(directions, [[Direction::Down; 2].as_slice(), &[Direction::Up; 3]].concat());
+    // Half of 40 ms on each side, and what a host takes.
+    for flow in &simulated.flows {
+        for seconds in [flow.receiver_round_trip_s, flow.sender_round_trip_s] {
+            assert!((seconds - 0.02005).abs() < 1e-12, "{seconds}");
+        }
+        assert_eq!((flow.paced, flow.delayed_acks, flow.most_segments), (true, true, None));
+    }
+    asked.tcp_buffer = Some(64_000);
+    let traffic = Transfers { queue_management: QueueManagement::Cake, ..Transfers::default() };
+    let simulated = asked_link(&asked, traffic);
+    assert_eq!((simulated.rate.up, simulated.cake), (24_010.0, true), "2 % less");
+    assert_eq!(simulated.flows[0].most_segments, Some(44), "64,000 bytes in segments of 1,448");
+}
+
+#[test]
+fn buffers_in_packets_stay_so_and_hold_one_at_least() {
+    let mut asked = input("2400kbit", "196kbit");
+    asked.unit = BufferUnit::Packets;
+    asked.downlink_buffer = Some(BufferSize::Packets(50));
+    let of = |input: &AdviceInput| asked_link(input, Transfers::default()).buffer;
+    assert_eq!((of(&asked).down, of(&asked).up), (BufferSize::Packets(50), BufferSize::Packets(25)));
+    asked.downlink_buffer = None;
+    let bytes = super::super::advise(&asked).expect("advice").downlink_buffer_bytes;
+    assert_eq!(of(&asked).down, BufferSize::Packets(bytes.div_ceil(1_500)));
+    assert_eq!(
+        [passable(BufferSize::Packets(0)), passable(BufferSize::Packets(2))],
+        [BufferSize::Packets(1), BufferSize::Packets(2)]
+    );
+    assert_eq!(
+        [passable(BufferSize::Bytes(9)), passable(BufferSize::Bytes(1_515))],
+        [BufferSize::Bytes(1_514), BufferSize::Bytes(1_515)]
+    );
+}
+
+/// Six runs of 100,000 frames, or three of 200,000; 300 s at most and 30 s at least.
+#[test]
+fn how_long_a_link_is_simulated() {
+    let with = |frames_per_second: f64, delayed_acks| {
+        let mut simulated = asked_link(&input("2400kbit", "196kbit"), Transfers::default());
+        simulated.flows.iter_mut().for_each(|flow| flow.delayed_acks = delayed_acks);
+        // Data and its acknowledgement take 1,580 bytes.
+        simulated.rate = PerDirection { up: 0.25, down: 0.75 }.map(|part| part * frames_per_second * 1_580.0);
+        let told = length(&simulated).map(|(runs, seconds)| (runs, seconds.round()));
+        (super::frames_per_second(&simulated).round(), told)
+    };
+    assert_eq!(with(1_000.0, true), (1_500.0, Ok((6, 67.0))));
+    assert_eq!(with(1_000.0, false), (2_000.0, Ok((3, 100.0))));
+    assert_eq!(with(100.0, false), (200.0, Ok((6, 300.0))));
+    assert_eq!([with(830.0, false).1, with(840.0, false).1], [Ok((6, 60.0)), Ok((3, 119.0))]);
+    assert_eq!(with(5_000.0, false).1, Ok((3, 30.0)));
+    assert!(with(5_555.0, false).1.is_ok() && with(5_560.0, false).1.is_err());
+}
+
+#[test]
+fn figures_are_means_of_the_runs() {
+    let run = |up: f64, down: f64, wait: f64| {
+        let waits = |mean_s| crate::simulate::Wait { mean_s, p95_s: 2.0 * mean_s };
+        Outcome {
+            goodput_bps: PerDirection { up, down },
+            sent_bps: PerDirection::default(),
+            wait: PerDirection { up: waits(9.0), down: waits(9.0) },
+            wait_both: waits(wait),
+            sparse_wait: PerDirection { up: waits(9.0), down: waits(9.0) },
+            sparse_wait_both: waits(wait / 4.0),
+            frames: 0,
+            dropped: PerDirection { up: 0, down: 0 },
+        }
+    };
+    let of = |outcomes: &[Outcome]| summary(outcomes, QueueManagement::Fifo);
+    let told = of(&[run(1.0, 4.0, 1.0), run(3.0, 6.0, 3.0)]).expect("figures");
+    assert_eq!(
+        (told.upload_bps, told.download_bps, told.ratio, told.ratio_interval),
+        (2.0, 5.0, 2.5, [2.0, 4.0])
+    );
+    assert_eq!((told.transfers_queue_delay_mean_s, told.transfers_queue_delay_p95_s), (2.0, 4.0));
+    assert_eq!((told.queue_delay_mean_s, told.queue_delay_p95_s), (0.5, 1.0));
+    assert_eq!(of(&[run(1.0, 4.0, 1.0), run(0.0, 6.0, 3.0)]), Err(NotPredicted::Starved(Direction::Up)));
+    assert_eq!(of(&[run(1.0, 0.0, 1.0)]), Err(NotPredicted::Starved(Direction::Down)));
+}
