@@ -278,7 +278,9 @@ mod tests {
         assert_eq!(knocks_of(&after_20_s(&[vec![cut], vec![cut]])).len(), 0, "without a burst");
         let found = knocks_of(&after_20_s(&[vec![cut, burst], vec![cut, burst]]));
         // 12,000 of 60,000 is 0.2 ≤ 0.3; the burst's 400,000 bytes are more than the 48,000 that are gone.
-        assert_eq!(found[0][0].value, 12_000.0);
+        let figures: Vec<(f64, Option<f64>)> = found[0].iter().map(|it| (it.value, it.threshold)).collect();
+        assert_eq!([figures[0], figures[1]], [(12_000.0, Some(15_000.0)), (60_000.0, None)]);
+        assert_eq!((figures[2].1, figures[3].0, figures[4].0), (Some(48_000.0), 0.1, 0.03));
         // A page of 20 kB did not take them away.
         let page = flow(3, 0.03, 10_000, 5_000.0);
         assert_eq!(knocks_of(&after_20_s(&[vec![cut, page], vec![cut, page]])).len(), 0, "a small page");
@@ -292,5 +294,17 @@ mod tests {
         let others = vec![burst];
         let reports = after_20_s(&[vec![end, burst], others.clone(), others.clone(), others.clone(), others]);
         assert_eq!(knocks_of(&reports).len(), 0);
+    }
+
+    #[test]
+    fn who_sent_long_before_or_has_ended_did_not_burst_in() {
+        let cut = flow(2, 0.1, 50_000, 12_000.0);
+        let burst = flow(3, 0.03, 200_000, 30_000.0);
+        let mut reports = after_20_s(&[vec![cut, burst], vec![cut, burst]]);
+        reports[..20].iter_mut().for_each(|(_, flows)| flows.push(burst));
+        assert_eq!(knocks_of(&reports).len(), 0, "long before");
+        let alone = flow(2, 0.1, 100_000, 60_000.0);
+        let reports = after_20_s(&[vec![alone, burst], vec![alone], vec![alone], vec![cut], vec![cut]]);
+        assert_eq!(knocks_of(&reports).len(), 0, "it has ended");
     }
 }

@@ -54,6 +54,39 @@ class Cargo(unittest.TestCase):
         self.assertEqual(mutant.apply(TEXT), "int ä = 2; int b = 3;\n")
 
 
+class Figures(unittest.TestCase):
+    TEXT = """
+const SHARE: f64 = 0.1;
+pub(crate) const SIZES: [u32; 2] = [2 * 10, OTHER];
+const MAX_SIZE: usize = 50;
+impl Default for Rules {
+    fn default() -> Self {
+        Self { wait: seconds(3), none: 0.0 }
+    }
+}
+fn other() { 7 }
+#[cfg(test)]
+const LATER: u32 = 5;
+"""
+
+    def test_each_number_of_a_constant_is_less_and_more(self):
+        mutants = rooms.from_figures("a.rs", self.TEXT)
+        told = [m.name for m in mutants]
+        self.assertEqual(told[:2], ["a.rs:2:20: replace 0.1 with 0.07", "a.rs:2:20: replace 0.1 with 0.13"])
+        self.assertEqual([m.put for m in mutants], ["0.07", "0.13", "1", "3", "7", "13", "2", "4"])
+        self.assertIn("const SHARE: f64 = 0.13;", mutants[1].apply(self.TEXT))
+        self.assertIn("[3 * 10, OTHER]", mutants[3].apply(self.TEXT))
+        self.assertIn("seconds(4)", mutants[7].apply(self.TEXT))
+
+    def test_a_number_changes_and_stays_one_of_its_kind(self):
+        for number, less, more in [("1", "0", "2"), ("10.0", "7.0", "13.0"), ("6_000.0", "4200.0", "7800.0"), ("1e9", "7e8", "1.3e9"), ("5e-5", "3.5e-5", "6.5e-5"), ("30e10", "2.1e11", "3.9e11")]:
+            self.assertEqual([rooms.scaled(number, factor) for factor in rooms.FACTORS], [less, more])
+
+    def test_the_model_has_some(self):
+        room = rooms.rooms()["constants"]
+        self.assertGreater(len(rooms.mutants_of(room, "")), 100)
+
+
 class Sample(unittest.TestCase):
     MANY = list(range(100))
 

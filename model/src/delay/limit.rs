@@ -266,4 +266,18 @@ mod tests {
         let paced = Transfer { silent_s: 0.002, ..SLOW_SENDER };
         assert_eq!(said(|_| vec![paced], 0.0), [], "a bottleneck beyond the line that BBR keeps empty");
     }
+
+    #[test]
+    fn the_sentence_tells_the_goodput() {
+        for (transfer, said) in
+            [(SMALL_WINDOW, "a transfer gets 5.0 Mbit/s"), (SLOW_SENDER, "a transfer gets 1.3 Mbit/s")]
+        {
+            let mut limits = Limits::default();
+            let news =
+                (0..12).flat_map(|at| limits.push(at.into(), &budget(0.0), &[transfer], &RATES)).next();
+            let evidence = news.expect("it begins").evidence;
+            assert!(evidence.reason.starts_with(said), "{}", evidence.reason);
+            assert_eq!(evidence.figure("goodput"), Some(transfer.goodput));
+        }
+    }
 }

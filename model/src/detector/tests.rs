@@ -353,3 +353,50 @@ fn verdicts_are_looked_at_four_times_a_second() {
         assert_eq!(judged_at(origin_ms), [0, 250, 500, 750, 1_000, 1_250, 1_500, 1_750, 2_000]);
     }
 }
+
+#[test]
+fn a_ratio_is_published_of_bulk_data_both_ways() {
+    use crate::activity::{Activity, Demand};
+    let mut detector = Detector::new(Config::default());
+    let mut one = Sample { span: Duration::from_millis(100), ..sample(Duration::from_millis(100)) };
+    (one.link.up.traffic.data_bytes, one.link.down.traffic.data_bytes) = (1_000, 4_000);
+    detector.push(&one);
+    let mut ratio = |up, down| {
+        let of = |demand| Activity { demand, ..Activity::default() };
+        detector.activity = PerDirection { up: of(up), down: of(down) };
+        let state = detector.state();
+        assert_eq!(
+            (state.directions.up.bulk, state.directions.down.bulk),
+            (up == Demand::Bulk, down == Demand::Bulk)
+        );
+        state.throughput_ratio
+    };
+    assert_eq!(ratio(Demand::Bulk, Demand::Bulk), Some(4.0));
+    assert_eq!([ratio(Demand::Bulk, Demand::HeldBack), ratio(Demand::None, Demand::Bulk)], [None, None]);
+}
+
+#[test]
+fn near_and_far_flows_are_published_with_the_state() {
+    let mut detector = Detector::new(Config::default());
+    for second in 1..=20 {
+        let part = 10 + u64::from(second % 10);
+        let flow = |id, base, bytes: u64| FlowSample {
+            id,
+            direction: Direction::Down,
+            data_bytes: bytes * part,
+            in_flight_bytes: Some(3_000.0 * part as f64),
+            round_trip: None,
+            base_round_trip: Some(base),
+        };
+        let span = Duration::from_secs(1);
+        detector.push(&Sample {
+            span,
+            flows: vec![flow(1, 0.1, 4_000), flow(2, 0.2, 1_000)],
+            ..sample(span * second)
+        });
+    }
+    let directions = detector.state().directions;
+    let classes = directions.down.round_trip_classes.expect("two classes");
+    assert_eq!((classes.near_flows, classes.far_flows), (1, 1));
+    assert!((classes.near_far_ratio - 4.0).abs() < 1e-6 && directions.up.round_trip_classes.is_none());
+}

@@ -185,3 +185,24 @@ fn from_no_traffic_or_evidence_every_verdict_follows_at_once() {
         assert!(weigh(&mut tracker, 302, Verdict::Balanced).is_some());
     }
 }
+
+/// Round trips of 0.1 s need 5 s of evidence. One of 2 s needs six of them, and the activity six instead of those that were looked at.
+#[test]
+fn that_nothing_is_found_takes_as_many_of_the_longest_round_trips() {
+    let mut detector = Detector::new(super::super::Config::default());
+    let thorough = |detector: &Detector, since| {
+        detector.thorough(Duration::from_secs(since), Duration::from_secs(4)).as_secs_f64()
+    };
+    for second in 1..=20 {
+        let round_trip = if second == 5 { 2.0 } else { 0.1 };
+        let at = Duration::from_secs(second);
+        let span = Duration::from_secs(1);
+        detector.push(&crate::sample::Sample {
+            at,
+            span,
+            round_trip: Some(round_trip),
+            ..Default::default()
+        });
+    }
+    assert_eq!([thorough(&detector, 5), thorough(&detector, 4)], [5.0, 12.0 + 8.0]);
+}
