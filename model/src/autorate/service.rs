@@ -201,4 +201,24 @@ mod tests {
         // What passed is still known.
         assert_eq!(passage.at(0.005).0, FULL_FRAME_BYTES);
     }
+
+    /// So many frames leave each 10 ms, after others that left each 7 ms. Each waits for a second.
+    fn slower(frames: u32) -> Option<f64> {
+        let mut passage = Service::default();
+        let mut left = 1.0;
+        for number in 0..200 {
+            left += if number < 200 - frames { 0.007 } else { 0.01 };
+            passage.pass(left - 1.0, FULL_FRAME_BYTES);
+            passage.serve(left - 1.0, left, passage.at(left - 1.0).0);
+        }
+        passage.service(0.01, None).map(|service| (service / FULL_FRAME_BYTES * 10.0).round() / 10.0)
+    }
+
+    /// 24 frames, and a fifth of a second.
+    #[test]
+    fn the_newest_24_frames_tell_the_service() {
+        assert_eq!([slower(24), slower(22)], [Some(100.0), Some(102.6)]);
+        // A fifth of a second is more: ten and fifteen of the faster ones.
+        assert_eq!([slower(10), slower(0)], [Some(122.0), Some(142.9)]);
+    }
 }

@@ -96,24 +96,29 @@ fn a_round_trip_is_published_for_a_moment() {
     assert_eq!(published_at(STEP * 2 + MOMENT), None);
 }
 
+/// A second's flows: one from near by, at 0.1 s, and one from far away.
+fn near_and_far(second: u32, near_bytes: u64, far_s: f64) -> Sample {
+    let part = u64::from(10 + second % 10);
+    let flow = |id, base, bytes: u64| FlowSample {
+        id,
+        direction: Direction::Down,
+        data_bytes: bytes * part,
+        in_flight_bytes: Some(3_000.0 * part as f64),
+        round_trip: None,
+        base_round_trip: Some(base),
+    };
+    let flows = vec![flow(1, 0.1, near_bytes), flow(2, far_s, 1_000)];
+    let span = Duration::from_secs(1);
+    Sample { span, flows, ..sample(span * second) }
+}
+
 /// From twice the rate on, and base round trips that differ by half.
 #[test]
 fn what_a_near_flow_gets_more_is_unfair_from_its_thresholds_on() {
     let is_found = |near_bytes: u64, far_s: f64| {
         let mut detector = Detector::new(Config::default());
         (1..=60).any(|second| {
-            let part = 10 + second % 10;
-            let flow = |id, base, bytes: u64| FlowSample {
-                id,
-                direction: Direction::Down,
-                data_bytes: bytes * part,
-                in_flight_bytes: Some(3_000.0 * part as f64),
-                round_trip: None,
-                base_round_trip: Some(base),
-            };
-            let flows = vec![flow(1, 0.1, near_bytes), flow(2, far_s, 1_000)];
-            let span = Duration::from_secs(1);
-            detector.push(&Sample { span, flows, ..sample(span * second as u32) });
+            detector.push(&near_and_far(second, near_bytes, far_s));
             detector.findings.is_unfair(Direction::Down)
         })
     };
@@ -378,23 +383,7 @@ fn a_ratio_is_published_of_bulk_data_both_ways() {
 #[test]
 fn near_and_far_flows_are_published_with_the_state() {
     let mut detector = Detector::new(Config::default());
-    for second in 1..=20 {
-        let part = 10 + u64::from(second % 10);
-        let flow = |id, base, bytes: u64| FlowSample {
-            id,
-            direction: Direction::Down,
-            data_bytes: bytes * part,
-            in_flight_bytes: Some(3_000.0 * part as f64),
-            round_trip: None,
-            base_round_trip: Some(base),
-        };
-        let span = Duration::from_secs(1);
-        detector.push(&Sample {
-            span,
-            flows: vec![flow(1, 0.1, 4_000), flow(2, 0.2, 1_000)],
-            ..sample(span * second)
-        });
-    }
+    (1..=20).for_each(|second| _ = detector.push(&near_and_far(second, 4_000, 0.2)));
     let directions = detector.state().directions;
     let classes = directions.down.round_trip_classes.expect("two classes");
     assert_eq!((classes.near_flows, classes.far_flows), (1, 1));
