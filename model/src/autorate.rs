@@ -534,7 +534,9 @@ impl std::fmt::Display for Grounds {
                     "packets of one host, {share:.0} % of the traffic, wait {wait:.0} ms behind the shaper"
                 )
             }
-            _ => f.write_str(decision.reason()),
+            Decision::Hold => f.write_str("nothing says that it is wrong"),
+            Decision::Raise => f.write_str("packets wait here and nowhere else"),
+            Decision::Outage => f.write_str("nobody replies"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the controller decides, and why.
+//! What the controller decides.
 
 named! {
     /// What the controller did.
@@ -15,18 +15,5 @@ named! {
         Drain = "drain",
         /// Nobody replies.
         Outage = "outage",
-    }
-}
-
-impl Decision {
-    /// Why, in words.
-    pub const fn reason(self) -> &'static str {
-        match self {
-            Self::Hold => "nothing says that it is wrong",
-            Self::Raise => "packets wait here and nowhere else",
-            Self::Lower => "packets wait behind the shaper, or are lost",
-            Self::Drain => "many packets wait behind the shaper",
-            Self::Outage => "nobody replies",
-        }
     }
 }

@@ -544,7 +544,11 @@ fn each_reason_in_words() {
         assert_eq!(reason(Grounds { lost: 0.031, ..hop }), "3.1 % of the packets are lost on the way");
         assert_eq!(reason(Grounds { lost: 0.03, ..hop }), reason(hop));
     }
-    for decision in [Decision::Hold, Decision::Raise, Decision::Outage] {
-        assert_eq!(reason(Grounds { decision, lost: 0.5, ..lower }), decision.reason());
+    for (decision, why) in [
+        (Decision::Hold, "nothing says that it is wrong"),
+        (Decision::Raise, "packets wait here and nowhere else"),
+        (Decision::Outage, "nobody replies"),
+    ] {
+        assert_eq!(reason(Grounds { decision, lost: 0.5, ..lower }), why);
     }
 }
