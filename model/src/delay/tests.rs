@@ -394,6 +394,15 @@ fn what_waits_on_the_line_in_an_unknown_direction_is_not_beyond() {
 }
 
 #[test]
+fn the_most_on_the_line_is_both_waits_and_the_larger_doubt() {
+    let part = |queue_s, uncertainty_s| Ok(Delay { base_s: 0.5, queue_s, uncertainty_s });
+    let most = |up, down| budget_of([WAITS, WAITS, up, down, WAITS]).line_most_s();
+    assert_eq!(most(part(0.25, 0.125), part(0.5, 0.0625)), Some(0.875));
+    assert_eq!(most(part(0.25, 0.0), part(0.5, 0.25)), Some(1.0));
+    assert_eq!([most(SILENT, FREE), most(FREE, SILENT)], [None; 2]);
+}
+
+#[test]
 fn one_second_changes_no_place() {
     let mut steady = SteadyPlace::default();
     assert_eq!(steady.place(), Place::Unknown);
