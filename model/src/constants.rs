@@ -26,9 +26,6 @@ pub const FORGOTTEN: Duration = Duration::from_secs(600);
 /// Less is next to nothing, bytes per second: a link that carries it is idle, and a transfer that does is no bulk.
 pub const LITTLE: f64 = 6_000.0;
 
-/// Throughput is the moving sum of paper 003.
-pub const MOVING_THROUGHPUT: Duration = Duration::from_millis(300);
-
 /// Without samples for longer than this, or one RTT, what stood in the buffers is no longer known.
 pub(crate) const BLIND: Duration = Duration::from_secs(1);
 

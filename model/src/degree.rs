@@ -146,6 +146,7 @@ mod tests {
             assert_eq!(Degree::of(verdict, Some(&lock(0.9)), None), Degree::default(), "{verdict:?}");
             assert_eq!(Degree::of(verdict, None, Some(0.09)).severity, Severity::Info);
             assert_eq!(Degree::of(verdict, None, Some(0.1)).severity, Severity::Warning);
+            assert_eq!(Degree::of(verdict, None, Some(0.39)).severity, Severity::Warning);
             assert_eq!(Degree::of(verdict, None, Some(0.4)).severity, Severity::Critical);
         }
         assert_eq!(Degree::of(Verdict::Swinging, None, None).severity, Severity::Warning);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use pendulum_model::constants::{MOVING_THROUGHPUT, RECENT};
+use pendulum_model::constants::RECENT;
 use pendulum_model::segment::{Class, PerDirection};
 
 use super::outflow::{Look, Outflow};
@@ -11,6 +11,8 @@ use crate::bpf::abi::{self, pendulum_counters};
 use crate::shape::RepliedTraffic;
 use crate::snapshot::RecentRtt;
 
+/// Throughput is the moving sum of paper 003.
+const THROUGHPUT_WINDOW: Duration = Duration::from_millis(300);
 const PAST_STEP: Duration = Duration::from_secs(1);
 
 const STATS: usize = abi::PENDULUM_STATS as usize;
@@ -62,7 +64,7 @@ impl KernelMeter {
         let carried =
             PerDirection { up: self.outflow.observe(passed.up, queue), down: passed.down.cast_signed() };
         self.window.push_back((at, carried));
-        while self.window.get(1).is_some_and(|(next, _)| at.duration_since(*next) >= MOVING_THROUGHPUT) {
+        while self.window.get(1).is_some_and(|(next, _)| at.duration_since(*next) >= THROUGHPUT_WINDOW) {
             self.window.pop_front();
         }
     }
@@ -195,6 +197,20 @@ mod tests {
                 "{tick}: {up} {down}"
             );
         }
+    }
+
+    /// 300 bytes pass between two readings, of which there is one each 50 ms.
+    #[test]
+    fn what_passed_counts_for_300_ms() {
+        let mut meter = KernelMeter::default();
+        let start = Instant::now();
+        let rates = (0..20).map(|step| {
+            meter.observe(start + TICK / 2 * step, reading(if step > 7 { 300 } else { 0 }, 0));
+            meter.observe_uplink(start + TICK / 2 * step, None);
+            meter.throughput().up.round() as u32
+        });
+        let rates: Vec<u32> = rates.collect();
+        assert_eq!(rates[7..15], [0, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000, 0]);
     }
 
     #[test]

@@ -403,6 +403,19 @@ fn the_most_on_the_line_is_both_waits_and_the_larger_doubt() {
 }
 
 #[test]
+fn the_gateway_s_own_wait_is_that_of_both_queues() {
+    let gateway = |up, down| {
+        let own_s = PerDirection { up, down };
+        DelayTracker::default().budget(&Reading { own_s, ..Reading::default() }).part(Segment::Gateway)
+    };
+    assert_eq!(
+        gateway(Some(0.5), Some(0.25)),
+        Ok(Delay { base_s: 0.0, queue_s: 0.75, uncertainty_s: 0.1875 })
+    );
+    assert_eq!([gateway(None, Some(0.0)), gateway(Some(0.0), None)], [Err(Unknown::NotRead); 2]);
+}
+
+#[test]
 fn one_second_changes_no_place() {
     let mut steady = SteadyPlace::default();
     assert_eq!(steady.place(), Place::Unknown);
