@@ -202,6 +202,8 @@ mod tests {
             ("0", "less than one bit"),
             ("0.4bit", "less than one bit"),
             ("99999999999999tbit", "too large"),
+            ("99999999999999999999999999999999999999gbit", "too large"),
+            ("0.000000000000000000001mbit", "too many digits"),
             ("1e3", "unit"),
             ("nan", "has no number"),
             ("inf", "has no number"),

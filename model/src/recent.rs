@@ -1,12 +1,12 @@
 //! A bounded map that forgets what was not asked for the longest.
 
-use std::fmt;
 use std::hash::Hash;
 use std::num::NonZeroUsize;
 
 use lru::LruCache;
 
 /// At most `MOST` entries. A new one takes the place of the one that was used least recently, never of all.
+#[derive(Debug)]
 pub struct Recent<K: Hash + Eq, V, const MOST: usize>(LruCache<K, V>);
 
 impl<K: Hash + Eq, V, const MOST: usize> Recent<K, V, MOST> {
@@ -28,12 +28,6 @@ impl<K: Hash + Eq, V, const MOST: usize> Default for Recent<K, V, MOST> {
         let mut entries = LruCache::unbounded();
         entries.resize(NonZeroUsize::new(MOST).unwrap_or(NonZeroUsize::MIN));
         Self(entries)
-    }
-}
-
-impl<K: Hash + Eq, V, const MOST: usize> fmt::Debug for Recent<K, V, MOST> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {MOST} entries", self.0.len())
     }
 }
 

@@ -15,7 +15,7 @@ use crate::segment::{Direction, FULL_FRAME_BYTES, PerDirection};
 /// A base is the least of the last two of these periods, seconds.
 const PERIOD_S: f64 = FORGOTTEN.as_secs() as f64 / 2.0;
 /// Far ends and home hosts whose base is remembered.
-const ENDS: usize = 4096;
+const MAX_ENDS: usize = 4096;
 const TICKS_PER_SECOND: f64 = 10.0;
 /// Over so many the load is taken.
 const LOAD_TICKS: usize = (HALF * TICKS_PER_SECOND) as usize;
@@ -256,8 +256,8 @@ struct SecondReplies {
 /// Follows the replies and gives the budget of each second.
 #[derive(Debug, Default)]
 pub struct DelayTracker {
-    far: Recent<u32, Base, ENDS>,
-    home: Recent<u32, Base, ENDS>,
+    far: Recent<u32, Base, MAX_ENDS>,
+    home: Recent<u32, Base, MAX_ENDS>,
     /// Newest replies of far ends, and of hosts at home to what is no TCP.
     heard: BTreeMap<u32, Heard>,
     heard_at_home: BTreeMap<u32, Heard>,
