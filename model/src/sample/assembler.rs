@@ -351,4 +351,15 @@ mod tests {
         let many = read(4, (1..=2_000).map(|bytes| flow(Up, bytes)).collect());
         assert!(many.len() == FLOWS && many.iter().all(|flow| flow.data_bytes > 2_000 - FLOWS as u64));
     }
+
+    #[test]
+    fn what_left_the_buffer_takes_the_place_of_what_was_counted_before_it() {
+        let mut assembler = Assembler::default();
+        assembler.counted(Up).traffic =
+            Traffic { wire_bytes: 100, data_bytes: 80, data_segments: 2, ..Traffic::default() };
+        let left = SampleInterval { left: Some([70, 60]), ..interval(10) };
+        assembler.close(&[left], PerDirection::default(), None);
+        let traffic = released(&mut assembler, 10).remove(0).link.up.traffic;
+        assert_eq!((traffic.wire_bytes, traffic.data_bytes, traffic.data_segments), (70, 60, 2));
+    }
 }

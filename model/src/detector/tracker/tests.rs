@@ -206,3 +206,23 @@ fn that_nothing_is_found_takes_as_many_of_the_longest_round_trips() {
     }
     assert_eq!([thorough(&detector, 5), thorough(&detector, 4)], [5.0, 12.0 + 8.0]);
 }
+
+#[test]
+fn another_verdict_must_outweigh_the_present_one_three_times() {
+    let allows = |seconds: f64, verdict, current| {
+        let mut weights = Weights::default();
+        weights.0[current as usize] = 1.0;
+        weights.0[verdict as usize] = seconds;
+        weights.allow(verdict, current)
+    };
+    assert_eq!(
+        [3.0, 3.1].map(|seconds| allows(seconds, Verdict::Balanced, Verdict::Swinging)),
+        [false, true]
+    );
+    // What starves, and what is over, needs no weight.
+    assert!(
+        allows(0.0, Verdict::LockedUplink, Verdict::Swinging)
+            && allows(0.0, Verdict::Clear, Verdict::LockedUplink)
+    );
+    assert!(allows(0.0, Verdict::Balanced, Verdict::Unknown));
+}
