@@ -370,4 +370,21 @@ mod tests {
         sender.mark_lost(0);
         assert!(sender.open_or_recover() && sender.state == State::Recovery);
     }
+
+    #[test]
+    fn a_recovery_ends_at_its_threshold_when_all_of_it_is_acknowledged() {
+        let judged = |state, una| {
+            let mut sender = Sender { una, high: 5, ..under_way(&[0; 5]) };
+            sender.undo = Undo { from: Some(0), again: Some(1), ..Undo::default() };
+            (sender.state, sender.window.segments, sender.window.threshold) = (state, 20, 10);
+            sender.judge(100 * MS, &mut News::default());
+            (sender.state, sender.window.segments)
+        };
+        assert_eq!(
+            [judged(State::Recovery, 4), judged(State::Recovery, 5)],
+            [(State::Recovery, 20), (State::Open, 10)]
+        );
+        // What was no recovery leaves the window as it is.
+        assert_eq!([judged(State::Disorder, 5), judged(State::Loss, 5)], [(State::Open, 20); 2]);
+    }
 }
