@@ -248,6 +248,13 @@ fn an_idle_link_means_an_empty_buffer() {
     assert_eq!(link.trust(Direction::Down, 2100 * MS), Trust::Confirmed);
 }
 
+/// Of an unknown rate a packet may take 200 ms, and another one as long after it.
+#[test]
+fn without_a_rate_a_link_is_idle_after_400_ms() {
+    let exit_side = super::super::exit_side::ExitSide::new(0, Direction::Down);
+    assert_eq!([400e6, 400e6 + 1.0].map(|now_ns| exit_side.is_idle(now_ns)), [false, true]);
+}
+
 #[test]
 fn a_delay_cannot_be_longer_than_the_link_was_busy() {
     let mut link = observer();
