@@ -39,7 +39,7 @@ impl StampingSender {
 
 #[test]
 fn the_tick_is_found_and_the_wait_is_right_to_a_tick() {
-    for tick_ms in [1.0, 4.0, 10.0, 100.0] {
+    for tick_ms in [1e-3, 1.0, 4.0, 10.0, 100.0, 1_000.0] {
         // The second one comes round after 2³² ticks within the test.
         for offset in [12_345, u32::MAX - 20] {
             let mut sender = StampingSender { offset, ..StampingSender::new(tick_ms) };
