@@ -217,4 +217,13 @@ mod tests {
         assert!(found.to_string().contains("no size keeps"), "{found}");
         assert!(found.uplink_buffer_bytes as f64 >= SMALLEST_BYTES);
     }
+
+    /// Eight sizes from two frames to what takes 0.4 s on 125,000 B/s, 16.512 times as much: each is 1.4927 times the one before, and the fifth is found.
+    #[test]
+    fn sizes_reach_from_two_frames_to_what_the_bound_lets_stand() {
+        let rate = |text: &str| text.parse().expect("a rate");
+        let mut input = AdviceInput::new(rate("2mbit"), rate("1mbit"), Duration::from_millis(150));
+        input.downlink_buffer = Some(BufferSize::Bytes(30_000));
+        assert_eq!(recommended(&input, 400).uplink_buffer_bytes, 15_033);
+    }
 }
