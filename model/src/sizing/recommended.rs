@@ -206,7 +206,10 @@ mod tests {
         // No more than the bound lets stand on the uplink.
         assert!(fast.uplink_buffer_bytes <= 312_500, "{fast:?}");
         assert!(fast.lost_with_present.is_none(), "no present buffer was given");
-        assert!(matches!(of("200mbit", "20mbit"), Err(NotPredicted::TooFast { .. })));
+        // 60 + 8 Mbit/s are 8,070 frames a second: two runs of 20 s.
+        for (down, up) in [("200mbit", "20mbit"), ("60mbit", "8mbit")] {
+            assert!(matches!(of(down, up), Err(NotPredicted::TooFast { .. })), "{down}");
+        }
     }
 
     #[test]
@@ -225,5 +228,16 @@ mod tests {
         let mut input = AdviceInput::new(rate("2mbit"), rate("1mbit"), Duration::from_millis(150));
         input.downlink_buffer = Some(BufferSize::Bytes(30_000));
         assert_eq!(recommended(&input, 400).uplink_buffer_bytes, 15_033);
+    }
+
+    #[test]
+    fn what_the_present_buffer_loses_is_told_from_three_in_a_hundred_on() {
+        let told = |lost| Recommended { lost_with_present: Some(lost), ..Recommended::default() }.to_string();
+        assert!(
+            told(0.03).ends_with("the present buffer loses 3 % of one direction's rate"),
+            "{}",
+            told(0.03)
+        );
+        assert!(!told(0.029).contains("loses"), "{}", told(0.029));
     }
 }

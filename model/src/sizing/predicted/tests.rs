@@ -193,3 +193,10 @@ fn figures_are_means_of_the_runs() {
     assert_eq!(of(&[run(1.0, 4.0, 1.0), run(0.0, 6.0, 3.0)]), Err(NotPredicted::Starved(Direction::Up)));
     assert_eq!(of(&[run(1.0, 0.0, 1.0)]), Err(NotPredicted::Starved(Direction::Down)));
 }
+
+#[test]
+fn one_transfer_goes_each_way_unless_told_otherwise() {
+    let simulated = asked_link(&input("2400kbit", "196kbit"), Transfers::default());
+    let directions: Vec<Direction> = simulated.flows.iter().map(|flow| flow.direction).collect();
+    assert_eq!(directions, [Direction::Down, Direction::Up]);
+}
