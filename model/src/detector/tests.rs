@@ -389,3 +389,11 @@ fn near_and_far_flows_are_published_with_the_state() {
     assert_eq!((classes.near_flows, classes.far_flows), (1, 1));
     assert!((classes.near_far_ratio - 4.0).abs() < 1e-6 && directions.up.round_trip_classes.is_none());
 }
+
+#[test]
+fn a_round_trip_that_nobody_measured_counts_as_100_ms() {
+    let mut detector = Detector::new(Config::default());
+    assert_eq!(detector.bounded_round_trip(), Duration::from_millis(100));
+    detector.push(&Sample { round_trip: Some(0.2), ..sample(STEP) });
+    assert_eq!(detector.bounded_round_trip(), Duration::from_millis(200));
+}
