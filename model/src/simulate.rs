@@ -127,7 +127,7 @@ pub struct Wait {
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Payload that arrived, each segment once, bit/s.
     pub goodput_bps: PerDirection<f64>,

@@ -27,21 +27,11 @@ pub fn agree(outcomes: &[Outcome]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Outcome, Wait};
     use super::*;
     use crate::segment::PerDirection;
 
     fn outcome(ratio: f64) -> Outcome {
-        Outcome {
-            goodput_bps: PerDirection { up: 1e6, down: ratio * 1e6 },
-            sent_bps: PerDirection { up: 0.0, down: 0.0 },
-            wait: PerDirection { up: Wait::default(), down: Wait::default() },
-            wait_both: Wait::default(),
-            sparse_wait: PerDirection { up: Wait::default(), down: Wait::default() },
-            sparse_wait_both: Wait::default(),
-            frames: 0,
-            dropped: PerDirection { up: 0, down: 0 },
-        }
+        Outcome { goodput_bps: PerDirection { up: 1e6, down: ratio * 1e6 }, ..Outcome::default() }
     }
 
     #[test]

@@ -142,9 +142,13 @@ mod tests {
     use super::super::advise;
     use super::*;
 
-    fn asked(uplink_buffer: u64) -> AdviceInput {
+    fn link(down: &str, up: &str, round_trip_ms: u64) -> AdviceInput {
         let rate = |text: &str| text.parse().expect("a rate");
-        let mut input = AdviceInput::new(rate("2400kbit"), rate("196kbit"), Duration::from_millis(40));
+        AdviceInput::new(rate(down), rate(up), Duration::from_millis(round_trip_ms))
+    }
+
+    fn asked(uplink_buffer: u64) -> AdviceInput {
+        let mut input = link("2400kbit", "196kbit", 40);
         input.uplink_buffer = Some(BufferSize::Bytes(uplink_buffer));
         input.downlink_buffer = Some(BufferSize::Bytes(30_000));
         input
@@ -193,8 +197,7 @@ mod tests {
     #[test]
     fn the_work_is_bounded() {
         let of = |down: &str, up: &str| {
-            let rate = |text: &str| text.parse().expect("a rate");
-            let input = AdviceInput::new(rate(down), rate(up), Duration::from_millis(40));
+            let input = link(down, up, 40);
             recommend(
                 &input,
                 &advise(&input).expect("advice"),
@@ -224,8 +227,7 @@ mod tests {
     /// Eight sizes from two frames to what takes 0.4 s on 125,000 B/s, 16.512 times as much: each is 1.4927 times the one before, and the fifth is found.
     #[test]
     fn sizes_reach_from_two_frames_to_what_the_bound_lets_stand() {
-        let rate = |text: &str| text.parse().expect("a rate");
-        let mut input = AdviceInput::new(rate("2mbit"), rate("1mbit"), Duration::from_millis(150));
+        let mut input = link("2mbit", "1mbit", 150);
         input.downlink_buffer = Some(BufferSize::Bytes(30_000));
         assert_eq!(recommended(&input, 400).uplink_buffer_bytes, 15_033);
     }

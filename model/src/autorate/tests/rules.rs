@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Upstream, 1 MB/s, at most 1 s old: nothing is known.
+/// Upstream, 1 MB/s to begin with: nothing is known.
 fn controller() -> Controller {
     Controller::new(Direction::Up, Bounds { least: 8_000.0, most: 1.25e9 }, 1e6)
 }
@@ -375,7 +375,7 @@ fn waits_are_remembered_for_a_second() {
     assert_eq!(controller.waits, [(9.0, 0.1), (9.5, 0.1), (10.0, 0.1)]);
 }
 
-/// 1 MB/s of which all is used, 50 ms after the last raise.
+/// All of 1 MB/s is used, half a second after the last raise.
 fn growing(controller: Controller) -> Controller {
     let usage = VecDeque::from([[0.1, 1e5, 1e5, 0.0, 0.0]]);
     Controller { used_at: 10.0, changed: 9.5, raised: 1.1, usage, ..controller }

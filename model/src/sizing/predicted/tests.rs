@@ -173,13 +173,11 @@ fn figures_are_means_of_the_runs() {
         let waits = |mean_s| crate::simulate::Wait { mean_s, p95_s: 2.0 * mean_s };
         Outcome {
             goodput_bps: PerDirection { up, down },
-            sent_bps: PerDirection::default(),
             wait: PerDirection { up: waits(9.0), down: waits(9.0) },
             wait_both: waits(wait),
             sparse_wait: PerDirection { up: waits(9.0), down: waits(9.0) },
             sparse_wait_both: waits(wait / 4.0),
-            frames: 0,
-            dropped: PerDirection { up: 0, down: 0 },
+            ..Outcome::default()
         }
     };
     let of = |outcomes: &[Outcome]| summary(outcomes, QueueManagement::Fifo);
